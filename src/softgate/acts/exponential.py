@@ -74,7 +74,8 @@ def _celu_oracle(mp: Any, x: Any, alpha: float = 1.0) -> Any:
 
 @widened
 def _xielu_value(x: Tensor, alpha_p: float | Tensor = 0.8, alpha_n: float | Tensor = 0.8, beta: float = 0.5) -> Tensor:
-    p, n = x.clamp(min=0.0), x.clamp(max=0.0)
+    # At 0 autograd must take one of the two branches: relu's gradient there is 0, that of the clamp 1.
+    p, n = torch.relu(x), x.clamp(max=0.0)
     return (p * alpha_p + beta) * p + torch.expm1(n) * alpha_n + n * (beta - alpha_n)
 
 

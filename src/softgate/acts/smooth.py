@@ -37,7 +37,8 @@ def _gelu_value(x: Tensor) -> Tensor:
 def _gelu_slope(x: Tensor) -> Tensor:
     y = x.clamp(-_GAUSS_FAR, _GAUSS_FAR)
     bell = y.square().mul_(-0.5).exp_()
-    return (y * -_SQRT_HALF).erfc_().mul_(0.5).addcmul_(bell, y, value=_BELL)
+    # Not addcmul: it has no batching rule, and vmap would fall back to a loop.
+    return (y * -_SQRT_HALF).erfc_().mul_(0.5).add_(bell * y, alpha=_BELL)
 
 
 @widened
