@@ -1,42 +1,24 @@
-"""softgate: the non-linearity of a Transformer's feed-forward network, measured.
+"""softgate: which activation, is mine right and alive, run it well.
 
-Everything is loaded at its first use, so `import softgate` costs no torch.
+Everything here is loaded on first use (PEP 562): `import softgate` alone loads no torch.
 
 >>> import softgate as sg
->>> sg.get("quick_gelu").name
-'gelu_sigmoid'
+>>> sg.get("swish").name
+'silu'
 """
 
 from __future__ import annotations
 
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from softgate import lab as lab
-    from softgate import nn as nn
-    from softgate import numerics as numerics
-    from softgate import theory as theory
-    from softgate.acts import get as get
-    from softgate.acts import names as names
-    from softgate.errors import SoftgateError as SoftgateError
-    from softgate.errors import UnknownActivation as UnknownActivation
-    from softgate.nn import functional as functional
+    from softgate import lab, nn, theory
+    from softgate.acts import get, names
+    from softgate.errors import SoftgateError, UnknownActivation
+    from softgate.nn import functional
 
     __version__: str
-
-# Public name -> where it lives, "module" or "module:attribute". tests/cli/test_cli.py compares it with the block above.
-_HOMES = {
-    "SoftgateError": "softgate.errors:SoftgateError",
-    "UnknownActivation": "softgate.errors:UnknownActivation",
-    "functional": "softgate.nn.functional",
-    "get": "softgate.acts:get",
-    "lab": "softgate.lab",
-    "names": "softgate.acts:names",
-    "nn": "softgate.nn",
-    "numerics": "softgate.numerics",
-    "theory": "softgate.theory",
-}
 
 __all__ = [
     "SoftgateError",
@@ -47,26 +29,39 @@ __all__ = [
     "lab",
     "names",
     "nn",
-    "numerics",
     "theory",
 ]
 
+# Name -> the module that has it, or that it is.
+_HOMES = {
+    "SoftgateError": "softgate.errors",
+    "UnknownActivation": "softgate.errors",
+    "functional": "softgate.nn.functional",
+    "get": "softgate.acts",
+    "lab": "softgate.lab",
+    "names": "softgate.acts",
+    "nn": "softgate.nn",
+    "theory": "softgate.theory",
+}
 
-def _load(name: str) -> object:
-    """The public object of that name, imported now and kept, so that the next access is an ordinary one."""
-    if name == "__version__":
-        value: object = metadata.version("softgate")
-    elif (home := _HOMES.get(name)) is not None:
-        module, _, attribute = home.partition(":")
-        value = getattr(import_module(module), attribute) if attribute else import_module(module)
-    else:
-        raise AttributeError(f"module 'softgate' has no attribute {name!r}")
-    globals()[name] = value
-    return value
 
+# Hidden from type checkers: they would take any misspelt name for one that this function finds.
+if not TYPE_CHECKING:
 
-if not TYPE_CHECKING:  # a checker that saw it would take every misspelt name for an existing one
-    __getattr__ = _load
+    def __getattr__(name: str) -> object:
+        """Load what is asked for, and keep it: the next access finds it as an ordinary attribute."""
+        value: object
+        if name == "__version__":
+            from importlib.metadata import version
+
+            value = version("softgate")
+        elif name in _HOMES:
+            module = import_module(_HOMES[name])
+            value = module if _HOMES[name].endswith(f".{name}") else getattr(module, name)
+        else:
+            raise AttributeError(f"module 'softgate' has no attribute '{name}'")
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
