@@ -126,7 +126,9 @@ def set_up(root: str, extras: "tuple[str, ...]") -> int:
     # Extras once installed stay: whoever alternates between `test` and `check` installs once.
     extras = tuple(sorted({*extras, *installed}))
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    status = call([*pip, "-c", "constraints.txt", "-e", ".[{}]".format(",".join(extras))], root)
+    # pip refuses ".[]".
+    project = ".[{}]".format(",".join(extras)) if extras else "."
+    status = call([*pip, "-c", "constraints.txt", "-e", project], root)
     if status < 0:
         return status
     # pip that ended by itself has put back what it could not finish.

@@ -81,6 +81,16 @@ def test_first_call_installs_and_second_does_not(runner: Runner) -> None:
     assert runner.take() == ["-m softgate compare"]
 
 
+def test_run_comes_first_without_the_tests_packages(runner: Runner) -> None:
+    assert main(runner, "run") == 0
+    bare = install("").removesuffix("[]")  # pip refuses ".[]"
+    assert runner.take() == [f"-m venv {runner.root / '.venv'}", bare, "-m softgate compare"]
+    assert main(runner, "test") == 0
+    assert runner.take() == [install("test"), "-m pytest"]
+    assert main(runner, "run") == 0
+    assert runner.take() == ["-m softgate compare"]
+
+
 @pytest.mark.parametrize("name", ["pyproject.toml", "constraints.txt"])
 def test_changed_requirements_install_again_in_the_same_environment(runner: Runner, name: str) -> None:
     main(runner, "test")

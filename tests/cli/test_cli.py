@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 import click
 import pytest
@@ -136,29 +137,41 @@ def test_bad_name_is_one_line() -> None:
     assert done.stderr.startswith("Error: unknown activation 'gellu'")
 
 
-def test_full_disk_behind_standard_output_is_one_line() -> None:
-    # The second is told only when the buffer is written: print, unlike click's echo, leaves that for later.
-    late = """
+# print, unlike click's echo, leaves text in the buffer, which meets the full disk or the closed pipe only later.
+LATE = """
 import click, sys
 from softgate import cli
 cli.LazyGroup.get_command = lambda self, ctx, name: click.Command(name, callback=lambda: print("late"))
 sys.exit(cli.main(["info"]))
 """
-    for how in (["-m", "softgate", "--version"], ["-c", late]):
-        with open("/dev/full", "w") as full:
-            done = subprocess.run([sys.executable, *how], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
-        assert (done.returncode, done.stderr) == (2, "Error: No space left on device\n")
+HOWS = [
+    ["-m", "softgate", "--help"],
+    ["-m", "softgate", "show", "gelu"],
+    ["-m", "softgate", "show", "gelu", "--json", "-"],
+    ["-c", LATE],
+]
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["show", "gelu"], ["show", "gelu", "--json", "-"]])
-def test_closed_pipe_is_quiet(arguments: Sequence[str]) -> None:
+def run_into(stdout: IO[str], how: list[str]) -> tuple[int, str]:
+    # With PYTHONUNBUFFERED there would be no buffer to lose.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    command = [sys.executable, *how]
+    done = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=60, env=environment)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_full_disk_behind_standard_output_is_one_line(how: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        assert run_into(full, how) == (2, "Error: No space left on device\n")
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_closed_pipe_is_quiet(how: list[str]) -> None:
     read, write = os.pipe()
     os.close(read)
     with os.fdopen(write, "w") as pipe:
-        done = subprocess.run(
-            [sys.executable, "-m", "softgate", *arguments], stdout=pipe, stderr=subprocess.PIPE, text=True, timeout=60
-        )
-    assert (done.returncode, done.stderr) == (1, "")
+        assert run_into(pipe, how) == (1, "")
 
 
 # --- output -----------------------------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -68,12 +70,26 @@ def main(args: Sequence[str] | None = None) -> int:
         click.echo("interrupted; the same command continues", err=True)
         return INTERRUPTED
     except BrokenPipeError:
+        _drop_output()
         return BROKEN_PIPE
     except SoftgateError as error:
         click.echo(f"Error: {error}", err=True)
         return BAD_INPUT
     except OSError as error:
+        _drop_output()
         where = "" if error.filename is None else f": {clean(error.filename, 200)}"
         click.echo(f"Error: {clean(error.strerror or error, 200)}{where}", err=True)
         return BAD_INPUT
     return status if isinstance(status, int) else 0
+
+
+def _drop_output() -> None:
+    """Send what standard output cannot take nowhere: Python would fail on it a second time at exit."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        # A test runner's standard output is no file, and has nothing to lose.
+        with contextlib.suppress(OSError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.stdout.fileno())
+            os.close(nowhere)

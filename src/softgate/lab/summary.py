@@ -94,7 +94,6 @@ def _arm(
 ) -> dict[str, Any]:
     base = finals[(study.baseline, "final")]
     is_base = runs is base
-    rivals = max(len(study.arms) - 1, 1)
     row: dict[str, Any] = {
         "arm": runs.label,
         "role": "baseline" if is_base else "aa" if runs.phase == "aa" else "arm",
@@ -137,10 +136,14 @@ def _arm(
         "sd": paired.sd,
         "p": paired.p,
         "p_equivalence": paired.p_equivalence,
-        "smallest_detectable": stats.smallest_detectable(paired.sd, paired.n, alpha=study.alpha, arms=rivals),
     }
     if judged is not None:
-        row |= {"p_holm": judged.p_holm, "verdict": judged.verdict, "words": judged.words}
+        row |= {
+            "p_holm": judged.p_holm,
+            "verdict": judged.verdict,
+            "words": judged.words,
+            "smallest_detectable": judged.smallest_detectable,
+        }
     else:
         row["words"] = "noise floor"
     if study.unit == "nats/byte":

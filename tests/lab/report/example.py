@@ -175,7 +175,7 @@ def example(
         "margin": 0.01,
         "alpha": 0.05,
         "headline": [
-            f"{last} is better than {baseline}: −0.029 nats/byte (95 % interval −0.036 to −0.022, 6 pairs of runs).",
+            f"{last} is better than {baseline}: −0.029 nats/byte (95 % interval -0.036 to -0.022, 6 pairs of runs).",
             "One run diverged and one failed; both are shown below and neither enters the means.",
             "At equal time the order is the same.",
         ],

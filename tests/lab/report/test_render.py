@@ -75,6 +75,7 @@ def test_blocks_that_are_null_are_left_out(make: Make) -> None:
     assert headings == ["Verdict", "Paired differences", "Every run", "Plan and provenance"]
     assert "Perplexity" not in page.text
     assert "not available all 3 runs failed" in page.text
+    assert "0.871 n = 3, −0.002 from the baseline" in page.text
 
 
 def test_headings_never_jump(document: Document) -> None:
@@ -90,7 +91,7 @@ def test_the_verdict_stands_first_and_says_the_numbers(make: Make) -> None:
         text.index(part)
         for part in (
             "swiglu is better than relu",
-            "better (−0.0124 nats/byte) −0.012",
+            "better (−0.0124 nats/byte) −0.0124",
             "6 of 8 1 diverged, 1 failed",
             "Forest plot",
         )

@@ -163,8 +163,8 @@ def pilot(view: View) -> Figure | None:
         key="pilot",
         title="Learning-rate pilot",
         caption=f"{view.metric.capitalize()}, {view.unit}, against the learning rate (logarithmic axis), mean of "
-        f"short runs on seeds of their own, without interval; n = {' or '.join(map(str, counts))} for each point. "
-        f"Large ringed marks: the rate chosen.{crossed}",
+        f"short runs on seeds of their own, without interval; n\u00a0=\u00a0{' or '.join(map(str, counts))} for each "
+        f"point. Large ringed marks: the rate chosen.{crossed}",
         label=f"Line chart of {view.metric} against the learning rate.",
         legend=legend(view, names),
         spec={
@@ -228,7 +228,7 @@ def seeds(view: View) -> Figure | None:
         key="seeds",
         title="Final loss of every run",
         caption=f"Final {view.metric} of single runs, {view.unit}, by seed: one mark a run, so without interval; "
-        f"n = {len(trials)} runs in all, pilot left out."
+        f"n\u00a0=\u00a0{len(trials)} runs in all, pilot left out."
         + (f" Crosses on the upper edge: {gone} that diverged or failed." if gone else ""),
         label=f"Dot chart of the final {view.metric} of {len(trials)} runs by seed.",
         legend=legend(view, names, line=False),

@@ -24,6 +24,7 @@ _TERMS = {
     "larger": "with a larger budget",
     "ngrams": "n-gram models",
     "skipped": "files skipped",
+    "smallest_detectable_sd": "smallest detectable, in SDs",
     "smallest_detectable": "smallest detectable difference",
     "text_hash": "text hash",
     "train_bytes": "training text",

@@ -57,7 +57,7 @@ def forest(view: View) -> Figure:
     margin, floor = view.document.get("margin"), view.document.get("noise_floor")
     caption = (
         f"Mean paired difference in {view.metric} from {view.baseline}, {view.unit}, with {view.level} t interval; "
-        f"{view.n(view.others)} (pairs of runs with the same seed). Left of zero is better."
+        f"{view.n(view.others)} (runs, each paired with the baseline's of the same seed). Left of zero is better."
     )
     if margin is not None:
         caption += f" The shaded band is the margin of ±{significant(margin)}, fixed beforehand."

@@ -49,14 +49,18 @@ def _layers(view: View, key: str, title: str, unit: str, form: Format) -> Figure
     if not arms:
         return None
     styles, traces, ranged = looks(view), [], False
-    for arm in arms:
+    for turn, arm in enumerate(arms):
         name, style = view.name(arm["arm"]), styles[arm["arm"]]
         at = [layer for layer in arm["health"]["layers"] if layer.get(key) is not None]
-        x, y = [layer["layer"] for layer in at], [layer[key] for layer in at]
         ranges = [layer.get(f"{key}_range") for layer in at]
+        # Bars of several arms would hide each other.
+        aside = 0.06 * (turn - (len(arms) - 1) / 2) if all(ranges) else 0.0
+        x, y = [layer["layer"] + aside for layer in at], [layer[key] for layer in at]
         said = [
-            hover(name, f"layer {i}", form(value), f"{span(pair, form)} over the seeds" if pair else "")
-            for i, value, pair in zip(x, y, ranges, strict=True)
+            hover(
+                name, f"layer {layer['layer']}", form(layer[key]), f"{span(pair, form)} over the seeds" if pair else ""
+            )
+            for layer, pair in zip(at, ranges, strict=True)
         ]
         line = points(x, y, said, view.label(arm["arm"]), style, mode="lines+markers")
         if all(ranges):

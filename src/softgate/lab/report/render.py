@@ -22,6 +22,7 @@ from softgate.lab.report import curves, figures, layers, tables
 from softgate.lab.report.draw import Figure
 from softgate.lab.report.facts import Facts, facts
 from softgate.lab.report.tables import Table, View
+from softgate.lab.report.words import prose
 
 # In a script element of an HTML page these could end it, open a comment or, in old engines, break a line.
 _UNSAFE = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
@@ -61,7 +62,7 @@ def render(document: Mapping[str, Any]) -> str:
         created=clean(document["created"] or "").replace("T", " "),
         version=clean((document.get("environment") or {}).get("softgate") or ""),
         complete=document["complete"],
-        headline=[clean(line, 1000) for line in document["headline"]],
+        headline=[prose(clean(line, 1000)) for line in document["headline"]],
         verdicts=tables.verdicts(view),
         command=clean(document["command"] or "", 4000),
         sections=[section for section in _sections(view) if section.blocks],

@@ -17,6 +17,7 @@ from softgate.lab.report.words import (
     duration,
     fixed,
     places,
+    prose,
     share,
     signed,
     significant,
@@ -81,7 +82,7 @@ def estimate(source: Block | None, key: str) -> Cell:
     block = None if source is None else source.get(key)
     if block is None or block.get("estimate") is None:
         return missing(block if block is not None else source, key)
-    digits = places(block["high"] - block["low"]) if block.get("low") is not None else 3
+    digits = max(3, places(block["high"] - block["low"])) if block.get("low") is not None else 3
     low_high = span((block["low"], block["high"]), lambda x: fixed(x, digits)) if block.get("low") is not None else ""
     return Cell(fixed(block["estimate"], digits), low_high)
 
@@ -97,7 +98,8 @@ class View:
 
     @property
     def arms(self) -> list[Block]:
-        return list(self.document["arms"])
+        """In the order of the document, the A/A arm last."""
+        return sorted(self.document["arms"], key=lambda arm: bool(arm["role"] == "aa"))
 
     @property
     def others(self) -> list[Block]:
@@ -130,14 +132,14 @@ class View:
         """`n = 8` where all arms have as many, else each arm with its own."""
         counts = {self.label(arm["arm"]): arm["n"] for arm in arms}
         if len(set(counts.values())) == 1:
-            return f"n = {next(iter(counts.values()))} for each"
+            return f"n\u00a0=\u00a0{next(iter(counts.values()))} for each"
         return "n: " + ", ".join(f"{name} {n}" for name, n in counts.items())
 
     def difference(self, value: float) -> str:
         return signed(value, self.digits)
 
     def loss(self, value: float) -> str:
-        return fixed(value, max(self.digits, 3))
+        return fixed(value, self.digits)
 
 
 def view(document: Block) -> View:
@@ -158,7 +160,8 @@ def view(document: Block) -> View:
             short = f"{base} ({count})"
         labels[name] = short
     widths = [arm["interval"] for arm in document["arms"] if arm.get("interval") and None not in arm["interval"]]
-    digits = max((places(high - low) for low, high in widths), default=4)
+    # At least four, as in the words of the document.
+    digits = max([4, *(places(high - low) for low, high in widths)])
     return View(document=document, names=names, labels=labels, digits=digits)
 
 
@@ -191,10 +194,10 @@ def verdicts(view: View) -> Table:
     """One row an arm: the verdict in words, difference, perplexity ratio, n."""
 
     def said(arm: Block) -> Cell:
-        words = clean(arm.get("words") or VERDICTS.get(arm["verdict"], arm["verdict"]), 400)
+        words = prose(clean(arm.get("words") or VERDICTS.get(arm["verdict"], arm["verdict"]), 400))
         notes = ["the baseline again, in another data order"] if arm["role"] == "aa" else []
         notes += ["best learning rate lies on the edge of the grid"] if arm.get("lr_on_edge") else []
-        notes += [clean(arm["reason"], 400)] if arm.get("reason") else []
+        notes += [prose(clean(arm["reason"], 400))] if arm.get("reason") else []
         return Cell(words, "; ".join(notes))
 
     def runs(arm: Block) -> Cell:
@@ -245,7 +248,7 @@ def details(view: View) -> Table:
             lambda arm: cell(arm, "bootstrap", lambda pair: span(pair, view.difference)),
             lambda arm: cell(arm, "sd", significant),
             lambda arm: cell(arm, "p", chance),
-            lambda arm: cell(arm, "p_holm", chance),
+            lambda arm: Cell("not tested") if arm["role"] == "aa" else cell(arm, "p_holm", chance),
             lambda arm: cell(arm, "p_equivalence", chance),
             lambda arm: cell(arm, "smallest_detectable", significant),
         ),
@@ -356,6 +359,12 @@ def runs(view: View) -> Table:
         ("Key", "key", lambda x: clean(x)[:12]),
     )
 
+    place = {arm["arm"]: index for index, arm in enumerate(view.arms)}
+
+    def order(trial: Block) -> tuple[Any, ...]:
+        # Runs end in any order: here by arm, final runs before those of the pilot.
+        return (place.get(trial["arm"], len(place)), trial["phase"] == "pilot", trial["lr"] or 0.0, trial["seed"])
+
     def short(trial: Block, key: str, form: Format) -> Cell:
         # The reason stands once, beside the status.
         return Cell(MISSING if trial.get(key) is None else form(trial[key]))
@@ -371,7 +380,7 @@ def runs(view: View) -> Table:
                 state(trial),
                 *(short(trial, key, form) for _, key, form in forms),
             )
-            for trial in view.document["trials"]
+            for trial in sorted(view.document["trials"], key=order)
         ),
         frozenset({0, 1, 3}),
     )

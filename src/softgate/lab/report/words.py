@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,6 +13,15 @@ _NBSP = "\u00a0"
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 Format = Callable[[Any], str]
+
+
+def prose(text: str) -> str:
+    """A sentence with a real minus before its negative numbers; dates and options keep their hyphens.
+
+    >>> prose("-0.02 to (-0.01), 2026-12-01")
+    '−0.02 to (−0.01), 2026-12-01'
+    """
+    return re.sub(r"(?<![^\s(])-(?=\d)", _MINUS, text)
 
 
 def fixed(value: float, places: int) -> str:
