@@ -16,6 +16,7 @@ Check = Callable[[Path], list[str]]
 # Imports point to lower ranks. Parts of one rank are alternatives, which know nothing of each other.
 RANKS = {
     "errors": 0,
+    "files": 1,
     "jit": 1,
     "acts": 2,
     "numerics": 3,

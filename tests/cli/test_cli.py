@@ -16,8 +16,9 @@ from click.testing import CliRunner
 
 import softgate
 from softgate import cli
-from softgate.cli.output import atomic_write_text, write_json
+from softgate.cli.output import write_json
 from softgate.errors import BadInput, StudyError
+from softgate.files import atomic_write
 
 HEAVY = ("torch", "numpy", "scipy", "numba", "mpmath", "ray", "plotly", "jinja2")
 
@@ -217,7 +218,7 @@ def test_file_is_replaced_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_new_file_has_the_permissions_of_any_other(tmp_path: Path) -> None:
     (tmp_path / "other").touch()
-    atomic_write_text(tmp_path / "a", "ü\n")
+    atomic_write(tmp_path / "a", "ü\n")
     assert (tmp_path / "a").read_bytes() == b"\xc3\xbc\n"
     assert (tmp_path / "a").stat().st_mode == (tmp_path / "other").stat().st_mode
 
@@ -226,7 +227,7 @@ def test_link_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "link").symlink_to(Path("deep") / "file")
     for text in ("first", "second"):
-        atomic_write_text(tmp_path / "link", text)
+        atomic_write(tmp_path / "link", text)
         assert (tmp_path / "link").is_symlink()
         assert (tmp_path / "deep" / "file").read_text() == text
 
@@ -235,7 +236,7 @@ def test_pipe_is_written_and_not_replaced(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
     try:
-        atomic_write_text(tmp_path / "pipe", "text")
+        atomic_write(tmp_path / "pipe", "text")
         assert os.read(reader, 100) == b"text"
     finally:
         os.close(reader)
@@ -245,14 +246,14 @@ def test_pipe_is_written_and_not_replaced(tmp_path: Path) -> None:
 
 def test_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "a.txt"
-    atomic_write_text(target, "old")
+    atomic_write(target, "old")
 
     def full(source: Path, place: Path) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "replace", full)
     with pytest.raises(BadInput, match="No space left on device"):
-        atomic_write_text(target, "new")
+        atomic_write(target, "new")
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
 

@@ -1,17 +1,14 @@
-"""What a command leaves behind: documents and files that are whole at every moment."""
+"""What a command leaves behind besides its words: a document."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import click
 
-from softgate.errors import BadInput, clean
+from softgate.files import atomic_write
 
 STDOUT = "-"
 
@@ -32,50 +29,4 @@ def write_json(document: Any, target: str | os.PathLike[str]) -> None:
     if target == STDOUT:
         click.echo(text, nl=False)
     else:
-        atomic_write_text(target, text)
-
-
-def atomic_write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write a UTF-8 file that readers find whole: the old one or the new one, never a part.
-
-    A link stays a link to the file that is replaced; a pipe or a device (/dev/null) is written to as it is.
-
-    Raises BadInput when the folder is missing or not writable, or the disk is full; an old file then stays as it was.
-    """
-    fresh: Path | None = None
-    try:
-        if _is_stream(Path(path)):
-            with open(path, "w", encoding="utf-8", newline="\n") as stream:
-                stream.write(text)
-            return
-        target = Path(os.path.realpath(path))
-        # In the same folder: os.replace is atomic only within one file system.
-        handle, name = tempfile.mkstemp(prefix=f".{target.name[:40]}.", suffix=".tmp", dir=target.parent)
-        fresh = Path(name)
-        with open(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        fresh.chmod(_mode(target))
-        os.replace(fresh, target)
-    except OSError as error:
-        reason = clean(error.strerror or type(error).__name__)
-        raise BadInput(f"cannot write {clean(path, 200)}: {reason}; give another path or make room") from error
-    finally:
-        if fresh is not None:
-            with contextlib.suppress(OSError):
-                fresh.unlink(missing_ok=True)
-
-
-def _is_stream(path: Path) -> bool:
-    """Whether something is there that is no file: replacing it would take the pipe or device away."""
-    return path.exists() and not path.is_file() and not path.is_dir()
-
-
-def _mode(target: Path) -> int:
-    """The permissions of the file that is replaced, or those open() gives: mkstemp's are for the owner alone."""
-    try:
-        return target.stat().st_mode & 0o777
-    except OSError:
-        # The only way to read the mask is to set it.
-        mask = os.umask(0)
-        os.umask(mask)
-        return 0o666 & ~mask
+        atomic_write(target, text)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from softgate.cli.output import STDOUT, atomic_write_text, write_json
+from softgate.cli.output import STDOUT, write_json
+from softgate.files import atomic_write
 
 if TYPE_CHECKING:
     from softgate import acts, theory
@@ -55,7 +56,7 @@ def show(name: str, html_file: str | None, json_file: str | None) -> None:
     record = acts.get(name)
     moments = theory.moments(record.name)
     if html_file is not None:
-        atomic_write_text(html_file, _page(record, moments, _curve(record, _POINTS)))
+        atomic_write(html_file, _page(record, moments, _curve(record, _POINTS)))
         click.echo(f"page: {Path(html_file).resolve()}", err=True)
     if json_file is not None:
         write_json(_document(record, moments, _curve(record, _POINTS)), json_file)

@@ -16,6 +16,7 @@ import msgspec
 
 from softgate import acts
 from softgate.errors import BadInput, TrialError, clean
+from softgate.files import atomic_write
 from softgate.lab.environment import source_hash
 from softgate.lab.spec import PRESETS, ModelSpec, Preset, StudySpec, digest
 from softgate.nn.ffn import hidden_width
@@ -63,15 +64,7 @@ class Job:
         if self.corpus is not None:
             path = folder / "text.bin"
             train, held_out = self.corpus.train.numpy(), self.corpus.held_out.numpy()
-            part = path.with_name(f"text.{os.getpid()}.part")
-            try:
-                part.write_bytes(train.tobytes() + held_out.tobytes())
-                os.replace(part, path)
-            except OSError as error:
-                part.unlink(missing_ok=True)
-                raise BadInput(
-                    f"cannot write '{clean(path)}': {clean(error.strerror)}; name another --study"
-                ) from error
+            atomic_write(path, train.tobytes() + held_out.tobytes())
             message |= {"text": str(path.resolve()), "train_bytes": int(train.size)}
         return message
 

@@ -93,20 +93,20 @@ PRESETS: dict[str, Preset] = {
     "tiny": Preset(
         model=ModelSpec(d_model=32, layers=2, heads=2),
         train=TrainSpec(),
-        learning_rates=(4e-3, 8e-3, 1.6e-2, 3.2e-2),
-        sd=0.012,
+        learning_rates=(8e-3, 1.6e-2, 3.2e-2, 6.4e-2),
+        sd=0.01,
     ),
     "small": Preset(
         model=ModelSpec(),
         train=TrainSpec(),
-        learning_rates=(2e-3, 4e-3, 8e-3, 1.6e-2),
-        sd=0.012,
+        learning_rates=(4e-3, 8e-3, 1.6e-2, 3.2e-2),
+        sd=0.008,
     ),
     "base": Preset(
         model=ModelSpec(d_model=128, context=128),
         train=TrainSpec(batch=16),
-        learning_rates=(1e-3, 2e-3, 4e-3, 8e-3),
-        sd=0.012,
+        learning_rates=(2e-3, 4e-3, 8e-3, 1.6e-2),
+        sd=0.008,
     ),
 }
 

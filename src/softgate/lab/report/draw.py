@@ -214,4 +214,5 @@ def crosses(x: Sequence[Any], said: Sequence[str], name: str, style: Spec, turn:
     marker = {"color": style["color"], "symbol": "x-thin", "size": 10, "line": {"width": 2.5, "color": style["color"]}}
     trace = points(x, [0.96 - 0.06 * turn] * len(x), said, name, style, yaxis="y2", mode="markers+text", marker=marker)
     label = {"textposition": "middle left", "textfont": {"size": 11, "color": "--muted"}}
-    return {**trace, **label, "text": [text(name)] * len(x)}
+    # All are at one height, so that the name beside the first stands for the row.
+    return {**trace, **label, "text": [text(name) if at == min(x) else "" for at in x]}

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import hashlib
 import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import jinja2
@@ -18,6 +16,7 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from softgate.errors import BadInput, clean
+from softgate.files import atomic_write
 from softgate.lab.report import curves, figures, layers, tables
 from softgate.lab.report.draw import Figure
 from softgate.lab.report.facts import Facts, facts
@@ -78,19 +77,7 @@ def write(document: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
     Raises:
         BadInput: the document has another schema, or the file cannot be written.
     """
-    page = render(document)
-    target = Path(path)
-    # In the same folder, or replacing would copy; with a process's own name, or two writers would share it.
-    fresh = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        fresh.write_text(page, encoding="utf-8", newline="\n")
-        os.replace(fresh, target)
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise BadInput(f"cannot write the report {clean(target, 200)}: {clean(reason)}; give another path") from error
-    finally:
-        with contextlib.suppress(OSError):
-            fresh.unlink(missing_ok=True)
+    atomic_write(path, render(document))
 
 
 def _asset(name: str) -> str:
