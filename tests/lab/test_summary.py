@@ -102,6 +102,16 @@ def test_a_diverged_run_is_counted_and_costs_its_pair() -> None:
     assert document["complete"]
 
 
+def test_a_seed_the_baseline_lost_costs_every_arm_its_pair() -> None:
+    def diverge(trial: Any) -> Any:
+        lost = (trial.spec.arm, trial.spec.phase, trial.spec.seed) == ("relu", "final", 1)
+        return make_trial(trial.spec, None, "diverged") if lost else trial
+
+    document = build(change=diverge)
+    assert {a["arm"]: a["n"] for a in document["arms"]} == {"relu": 3, "relu (A/A)": 3, "gelu": 3, "swiglu": 3}
+    assert arm(document, "gelu")["diverged"] == 0
+
+
 def test_an_arm_with_less_than_two_pairs_is_undecided_with_a_reason() -> None:
     def fail(trial: Any) -> Any:
         spec = trial.spec

@@ -125,6 +125,7 @@ def _arm(
     if is_base:
         return row
     pairs = compared.differences(runs, base)
+    row["n"] = len(pairs)  # what the difference rests on: the baseline may have lost a seed too
     if len(pairs) < 2:
         row["reason"] = f"{len(pairs)} complete pairs of {plan.seeds}; an interval needs two"
         return row
