@@ -80,7 +80,7 @@ def compare(arms: tuple[str, ...], dry_run: bool, json_file: str | None, **optio
 
                 write_json({"schema": "softgate.plan/1", "plan": msgspec.to_builtins(plan)}, json_file)
             return
-        study = lab.run(request, command=shlex.join(["softgate", *sys.argv[1:]]), watch=watch)
+        study = lab.run(request, command=_command(sys.argv[1:], json_file), watch=watch)
     report = study.to_html()
     # With the document on standard output, people read on standard error.
     to_stderr = json_file == "-"
@@ -88,3 +88,9 @@ def compare(arms: tuple[str, ...], dry_run: bool, json_file: str | None, **optio
     if json_file is not None:
         write_json(study.document, json_file)
     click.echo(f"report: {report.resolve()}", err=to_stderr)
+
+
+def _command(words: list[str], json_file: str | None) -> str:
+    """The command line that makes this study again; where its JSON went is no part of that."""
+    kept = [w for w in words if json_file is None or w not in ("--json", json_file, f"--json={json_file}")]
+    return shlex.join(["softgate", *kept])
