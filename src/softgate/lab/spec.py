@@ -88,7 +88,7 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True):
     sd: float
 
 
-# sd: rounded up from A/A arms, see docs/log.md (2026-12-01).
+# sd: of paired differences, measured; docs/log.md (2026-12-01) has the figures.
 PRESETS: dict[str, Preset] = {
     "tiny": Preset(
         model=ModelSpec(d_model=32, layers=2, heads=2),

@@ -137,6 +137,7 @@ def _arm(
         "sd": paired.sd,
         "p": paired.p,
         "p_equivalence": paired.p_equivalence,
+        "smallest_detectable": paired.smallest_detectable,
     }
     if judged is not None:
         row |= {
