@@ -1,6 +1,8 @@
 """A training run: same bits every time, probes that change none, numbers that are right."""
 
+import gc
 import math
+import weakref
 
 import msgspec
 import pytest
@@ -147,6 +149,18 @@ def test_saved_bytes_count_what_backward_keeps() -> None:
     state = torch.get_rng_state()
     probes.saved_bytes_per_token(relu, windows)
     assert torch.equal(state, torch.get_rng_state())
+
+
+def test_saved_tensors_are_let_go() -> None:
+    model = LanguageModel(MODEL, "relu", seed=0)
+    windows = text().windows(256, 16)[:, :-1]
+    seen = []
+    block = model.blocks[0]
+    hook = block.register_forward_hook(lambda m, i, o: seen.append(weakref.ref(o)))
+    probes.saved_bytes_per_token(model, windows)
+    hook.remove()
+    gc.collect()
+    assert [ref() for ref in seen] == [None]
 
 
 def test_spikes_are_counted_against_the_steps_before() -> None:

@@ -65,7 +65,7 @@ def compare(arms: tuple[str, ...], dry_run: bool, json_file: str | None, **optio
     from softgate.cli.progress import progress
     from softgate.lab import study as lab
     from softgate.lab.settings import Request
-    from softgate.lab.words import table
+    from softgate.lab.words import closing, table
 
     if options["trial"] is not None:
         sys.path.insert(0, os.getcwd())  # a console script does not look for modules where the user is
@@ -84,7 +84,8 @@ def compare(arms: tuple[str, ...], dry_run: bool, json_file: str | None, **optio
     report = study.to_html()
     # With the document on standard output, people read on standard error.
     to_stderr = json_file == "-"
-    click.echo("\n".join(["", table(study.document), "", *study.document["headline"]]), err=to_stderr)
+    lines = ["", table(study.document), "", *study.document["headline"], closing(study.document)]
+    click.echo("\n".join(lines), err=to_stderr)
     if json_file is not None:
         write_json(study.document, json_file)
     click.echo(f"report: {report.resolve()}", err=to_stderr)

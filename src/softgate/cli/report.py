@@ -14,12 +14,13 @@ from softgate.cli.output import write_json
 def report(study: str, html_file: str | None, json_file: str | None) -> None:
     """Show the table of STUDY and write its report; trains nothing and changes nothing in the study."""
     from softgate.lab.study import load
-    from softgate.lab.words import table
+    from softgate.lab.words import closing, table
 
     found = load(study)
     path = found.to_html(html_file)
     to_stderr = json_file == "-"
-    click.echo("\n".join([table(found.document), "", *found.document["headline"]]), err=to_stderr)
+    lines = [table(found.document), "", *found.document["headline"], closing(found.document)]
+    click.echo("\n".join(lines), err=to_stderr)
     if json_file is not None:
         write_json(found.document, json_file)
     click.echo(f"report: {path.resolve()}", err=to_stderr)

@@ -228,8 +228,8 @@ def _gradient_ratio(model: LanguageModel) -> float:
 
 
 def _reset_peak_memory() -> None:
-    # A kept worker must report each trial's own peak. What glibc kept of earlier trials goes back first: without that a
-    # worker grew from 0.5 to 1.8 GB over 28 trials. Then, on Linux, writing 5 resets the peak of the resident size.
+    # A kept worker must report each trial's own peak. What glibc kept of earlier trials goes back first. Then, on Linux,
+    # writing 5 resets the peak of the resident size.
     with contextlib.suppress(OSError, AttributeError, TypeError):  # other systems, other C libraries
         ctypes.CDLL(None).malloc_trim(0)
     with contextlib.suppress(OSError):

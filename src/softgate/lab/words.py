@@ -69,6 +69,22 @@ def _sentence(arm: dict[str, Any], base: str, unit: str) -> str:
     return f"{name} against {base}: {arm['words']}: {figures}."
 
 
+def closing(document: Document) -> str:
+    """How many trials there are, how long they took and how busy the workers were; one line.
+
+    >>> run = {"wall_seconds": 120.4, "busy_share": 0.987, "workers": 2}
+    >>> closing({"trials": [{}, {}], "execution": run})
+    '2 trials in 120 s of wall time, 2 worker(s) busy 98.7 % of it'
+    """
+    run = document["execution"]
+    if run["busy_share"] is None:
+        return f"{len(document['trials'])} trials"
+    return (
+        f"{len(document['trials'])} trials in {run['wall_seconds']:.0f} s of wall time, "
+        f"{run['workers']} worker(s) busy {100 * run['busy_share']:.1f} % of it"
+    )
+
+
 _COLUMNS = ("arm", "lr", "parameters", "loss", "difference", "95 % interval", "n", "tokens/s", "verdict")
 
 

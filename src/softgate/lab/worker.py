@@ -51,7 +51,7 @@ def main() -> None:
                 job = trials.calibrate if message["type"] == "calibrate" else run(trials, send)
                 send({"type": "done", "result": job(spec)})
         except (Exception, SystemExit) as error:  # a trial may raise anything, and the study goes on
-            text = clean("".join(traceback.format_exception_only(error)).strip(), 400)
+            text = clean("".join(traceback.format_exception_only(error)), 400).strip()
             send({"type": "failed", "error": text, "traceback": traceback.format_exc()[-4000:]})
 
 
