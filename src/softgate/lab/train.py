@@ -228,7 +228,7 @@ def _gradient_ratio(model: LanguageModel) -> float:
 
 
 def _reset_peak_memory() -> None:
-    # A kept worker must report each trial's own peak. What glibc kept of earlier trials goes back first. Then, on Linux,
+    # A kept worker must report each trial's own peak. What glibc kept of earlier ones goes back first; then, on Linux,
     # writing 5 resets the peak of the resident size.
     with contextlib.suppress(OSError, AttributeError, TypeError):  # other systems, other C libraries
         ctypes.CDLL(None).malloc_trim(0)
