@@ -87,8 +87,8 @@ def test_a_text_without_order_costs_what_its_bytes_do() -> None:
 def test_topics_agree_with_known_figures() -> None:
     from pydoc_data.topics import topics
 
-    # Measured before, with other code: 3.247, 2.318 and, with another back-off, 1.737, for the raw topics. Without the
-    # paragraphs that repeat, as load gives them, the bigram has 2.49. The split was not stated; this is the plainest.
+    # Measured before, with other code: 3.247, 2.318 and, with another back-off, 1.737, for the raw topics as one text;
+    # how it was split was not stated, and this is the plainest. Without repeated paragraphs the bigram has 2.49.
     joined = b"\n\n".join(topics[title].encode() for title in sorted(topics))
     cut = int(0.9 * len(joined))
     found = baselines(corpus_of(joined[:cut], joined[cut:]))
